@@ -44,7 +44,7 @@ def test_everybody_comes_with_groups_and_those_they_stand_in_for(django_assert_n
     now = timezone.now()
     ana, ben = User.objects.get(username="ana"), User.objects.get(username="ben")
     Absence.objects.create(user=ana, delegate=ben, since=now - timedelta(days=1), until=now + timedelta(days=1))
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(1):
         found = {person.name: person for person in people_who("answer", "expense")}
     assert found["ana"].groups == {"finance"}
     assert found["ben"].addressed(["finance"], (), Origin())

@@ -5,17 +5,20 @@ Pages that offer something and actions that do it ask the same.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.contrib.auth.models import Group
 from django.contrib.auth.validators import UnicodeUsernameValidator
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from checkpoints.database.compiled import Among, Placeholder, compiled_rows
 from checkpoints.limits import findable
 from checkpoints.models import Absence, Grant, HumanRequest, Reply, ServiceAccount
+from checkpoints.models.fields import JsonRows
 from checkpoints.models.user_model import USERNAME, User, has_name, is_staff
 from checkpoints.records import frozen
 from wfdash.access.viewer import EVERY, REQUESTER, RIGHTS, Origin, Principal, Viewer, origin_of
@@ -56,8 +59,14 @@ class Decidability:
 
 def votes_of(request: HumanRequest) -> list[Reply]:
     """Return the replies that count now, oldest first (one query)."""
-    live = Reply.objects.select_related("by").filter(request=request, undone__isnull=True)
-    return list(live.order_by("at", "id"))
+    return list(live_replies().all(request=request.pk))
+
+
+@compiled_rows
+def live_replies() -> QuerySet[Reply, Reply]:
+    """Return the query of the replies to a ``request`` that count now."""
+    live = Reply.objects.select_related("by").filter(request=Placeholder("request"), undone__isnull=True)
+    return live.order_by("at", "id")
 
 
 def spoken_in(replies: Sequence[Reply]) -> dict[str, Reply]:
@@ -232,24 +241,37 @@ MOST_PEOPLE = 200
 def people_who(
     right: str, workflow: str, *, names: Iterable[str] | None = None, limit: int = MOST_PEOPLE, programs: bool = True
 ) -> list[Viewer]:
-    """Return the people who have this right for the workflow, by name (four queries); only those of ``names``, if
+    """Return the people who have this right for the workflow, by name (one query); only those of ``names``, if
     given. ``programs``: service accounts as well.
 
     Each is a ``Viewer`` that knows its groups, whom it is a delegate of, and this one right.
     """
+    given = {} if names is None else {"names": list(names)}
+    found = people_with(right, workflow, limit, programs, *given).all(now=timezone.now(), **given)
+    return [_viewer(user, right, workflow) for user in found]
+
+
+@compiled_rows
+def people_with(right: str, workflow: str, limit: int, programs: bool, *named: str) -> QuerySet[User, User]:
+    """Return the query of these people: of each the names of its groups, and whom it is a delegate of now, a row for
+    each group of theirs.
+    """
     roles = [role for role, rights in RIGHTS.items() if right in rights]
     grants = Grant.objects.filter(workflow__in=[EVERY, workflow], role__in=roles)
-    granted = holders(grants) | Q(is_superuser=True)
-    users = User.objects.filter(granted, is_active=True)
+    users = User.objects.filter(holders(grants) | Q(is_superuser=True), is_active=True)
     if not programs:
         users = users.filter(service_account__isnull=True)
-    if names is not None:
-        users = users.filter(has_name(list(names), "in"))
-    now = timezone.now()
-    absent = Absence.objects.filter(since__lte=now, until__gt=now, user__is_active=True).select_related("user")
-    stands = Prefetch("stands_in_for", absent.prefetch_related("user__groups"), to_attr="present_absences")
-    found = users.distinct().prefetch_related("groups", stands).order_by(USERNAME)[:limit]
-    return [_viewer(user, right, workflow) for user in found]
+    if named:
+        users = users.filter(Among(USERNAME, Placeholder(*named)))
+    now = Placeholder("now", Absence._meta.get_field("since"))
+    absent = Absence.objects.filter(since__lte=now, until__gt=now, user__is_active=True, delegate=OuterRef("pk"))
+    absent = absent.annotate(name=F(f"user__{USERNAME}"), member=F("user__groups__name"))
+    groups = Group.objects.filter(user=OuterRef("pk")).order_by()
+    users = users.annotate(
+        in_groups=JsonRows(groups.values_list("name"), "name"),
+        for_absent=JsonRows(absent.values_list("name", "member"), "name", "member"),
+    )
+    return users.order_by(USERNAME)[:limit]
 
 
 def colleagues(viewer: Viewer) -> QuerySet[User]:
@@ -270,7 +292,8 @@ def is_service(user: User) -> bool:
 
 def holders(grants: QuerySet[Grant]) -> Q:
     """Return the filter of people whom one of these grants counts for, by itself or through a group."""
-    return Q(pk__in=grants.values("user_id")) | Q(groups__in=grants.values("group_id"))
+    members = User.objects.filter(groups__in=grants.values("group_id"))
+    return Q(pk__in=grants.values("user_id")) | Q(pk__in=members.values("pk"))
 
 
 def readers(workflow: str, by: Sequence[str], origin: Origin, *, names: Iterable[str] | None = None) -> list[Viewer]:
@@ -289,21 +312,17 @@ def readers(workflow: str, by: Sequence[str], origin: Origin, *, names: Iterable
     return [found[name] for name in sorted(found)]
 
 
-def _viewer(user: User, right: str, workflow: str) -> Viewer:
+def _viewer(user: Any, right: str, workflow: str) -> Viewer:
+    absent: dict[str, set[str]] = {}
+    for name, group in json.loads(user.for_absent or "[]"):
+        absent.setdefault(name, set()).update([group] if group else ())
     return Viewer(
         user=user,
         name=user.get_username(),
-        groups=_groups(user),
+        groups=frozenset(name for (name,) in json.loads(user.in_groups or "[]")),
         rights={workflow: frozenset({right})},
-        acts_for=tuple(
-            Principal(name=absence.user.get_username(), groups=_groups(absence.user))
-            for absence in getattr(user, "present_absences", ())
-        ),
+        acts_for=tuple(Principal(name=name, groups=frozenset(groups)) for name, groups in absent.items()),
     )
-
-
-def _groups(user: User) -> frozenset[str]:
-    return frozenset(group.name for group in user.groups.all())
 
 
 OWN = "You cannot do this to your own account. Use Settings, or ask another admin"
