@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -24,7 +24,7 @@ from wfdash.questions.policy import Policy, sentence
 from wfdash.records.audit import AuditRecord
 from wfdash.web.pages import audit
 from wfdash.web.pages.people import role_title
-from wfdash.web.pages.requests.inbox import InboxRow, render_row
+from wfdash.web.pages.requests.inbox import render_row
 from wfdash.web.pages.ui import event_text, times
 from wfdash.web.pages.ui.card import CardView
 from wfdash.web.pages.ui.charts import duration_or_dash
@@ -32,14 +32,39 @@ from wfdash.web.pages.ui.diff.lines import DiffLine, TextRun, ValueChange, diff_
 from wfdash.web.pages.ui.diff.unified import MAX_FILES, FileDiff, parse_unified
 from wfdash.web.pages.ui.drawing import Drawing
 from wfdash.web.pages.ui.forms.form import FormView
-from wfdash.web.pages.ui.fragments import EventItem, draw_icon, draw_risk, render_event_row
+from wfdash.web.pages.ui.fragments import draw_icon, draw_risk, render_event_row
 from wfdash.web.pages.ui.json_value import pretty, render_value
 from wfdash.web.pages.ui.markup import highlight, render_markdown
 from wfdash.web.pages.ui.parts import MAX_CELL, MAX_ROWS, read_table
 from wfdash.web.pages.ui.time_html import draw_moment, draw_recorded, draw_time, draw_zone
 
 register = template.Library()
-
+FILTERS: dict[str, Any] = {
+    "all_in": all_in,
+    "called": event_text.step_label,
+    "estimated": duration_or_dash,
+    "event_row": render_event_row,
+    "in_zone": times.in_zone,
+    "inbox_row": render_row,
+    "json_pretty": pretty,
+    "number": times.number,
+    "past": event_text.past,
+    "workflow_title": role_title,
+}
+"""Filters that are functions of other modules, by what templates call them."""
+TAGS: dict[str, Any] = {
+    "moment": draw_moment,
+    "recorded": draw_recorded,
+    "risk": draw_risk,
+    "service_names": service_names,
+    "when": draw_time,
+    "zone": draw_zone,
+}
+"""Tags that are, too."""
+for _name, _made in FILTERS.items():
+    register.filter(_name, _made)
+for _name, _made in TAGS.items():
+    register.simple_tag(_made, name=_name)
 
 _TONES = {"success": "good", "warning": "warn", "error": "bad"}
 _TONE_ICONS = {"success": "check-circle", "warning": "exclamation-triangle", "error": "x-circle"}
@@ -75,39 +100,6 @@ def status(value: Any) -> SafeString:
     return format_html(PILL, value)
 
 
-@register.simple_tag
-def risk(level: str) -> SafeString:
-    """Return a risk chip for low, medium or high; any other word is shown without a colour."""
-    return draw_risk(level)
-
-
-@register.simple_tag
-def when(at: datetime | None, due: bool = False, since: bool = False, clock: bool = False) -> SafeString:
-    """Return a ``<time>`` whose text the browser keeps current. ``due``: red once past. ``since``: no "ago".
-
-    ``clock``: date and time.
-    """
-    return draw_time(at, due=due, since=since, clock=clock)
-
-
-@register.simple_tag
-def moment(at: datetime, start: datetime | None = None) -> SafeString:
-    """Return the date and time of what happened in a run that began at ``start``, and how long after that it was."""
-    return draw_moment(at, start)
-
-
-@register.simple_tag
-def recorded(at: datetime) -> SafeString:
-    """Return a time in UTC, to the millisecond: a record reads the same for everyone."""
-    return draw_recorded(at)
-
-
-@register.simple_tag
-def zone(lists: bool = False) -> SafeString:
-    """Return the offset of the zone in which times are shown, once for each table. ``lists``: only beside dates."""
-    return draw_zone(lists=lists)
-
-
 @register.filter
 def tokens(used: Any) -> str:
     """Return the tokens of a run, or of a row of statistics, in and out together: ``12.4k``."""
@@ -129,22 +121,10 @@ def duration(seconds: float | timedelta | None) -> str:
 
 
 @register.filter
-def estimated(seconds: float | None) -> str:
-    """Return a duration to two digits; a dash for None."""
-    return duration_or_dash(seconds)
-
-
-@register.filter
 def ticking(seconds: float | timedelta) -> SafeString:
     """Return a duration that still grows; the browser keeps it current."""
     total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
     return format_html('<span data-ticking="{}">{}</span>', f"{total:.3f}", times.duration(total))
-
-
-@register.filter
-def number(count: int) -> str:
-    """Return a number with its thousands apart."""
-    return times.number(count)
 
 
 @register.filter
@@ -166,30 +146,6 @@ def size_in_bytes(count: float | None) -> str:
 
 
 @register.filter
-def inbox_row(line: InboxRow) -> SafeString:
-    """Return a row of the inbox."""
-    return render_row(line)
-
-
-@register.filter
-def event_row(line: EventItem) -> SafeString:
-    """Return a row of events."""
-    return render_event_row(line)
-
-
-@register.filter
-def in_zone(at: datetime, zone: str) -> str:
-    """Return a time in a zone, which it names: ``Mon 2026-11-23 09:00 CET``."""
-    return times.in_zone(at, zone)
-
-
-@register.filter
-def past(verdict: str) -> str:
-    """Return a verdict in the past tense: ``approve`` -> ``approved``; ``answered`` where it has no name."""
-    return event_text.past(verdict)
-
-
-@register.filter
 def because(reason: str) -> str:
     """Return the text of the reason a checkpoint was written for."""
     return event_text.REASONS.get(str(reason), str(reason))
@@ -199,18 +155,6 @@ def because(reason: str) -> str:
 def audit_text(row: AuditRecord) -> str:
     """Return the text of an audit entry."""
     return audit.action_text(row.verb, row.facts)
-
-
-@register.filter
-def called(step: str, workflow: str = "") -> str:
-    """Return a step's name as shown to people: its title where the workflow is known and gives it one."""
-    return event_text.step_label(step, workflow)
-
-
-@register.filter
-def json_pretty(value: Any) -> str:
-    """Return indented JSON text; values JSON does not support become their repr."""
-    return pretty(value)
 
 
 @register.filter
@@ -321,12 +265,6 @@ NEEDS = {
 
 
 @register.filter
-def workflow_title(name: str) -> str:
-    """Return what a grant's workflow is called."""
-    return role_title(name)
-
-
-@register.filter
 def question_text(question: AddressedQuestion) -> str:
     """Return where a question is asked: workflow and step, with how many are open."""
     opened = f" ({question.open} open)" if question.open else ""
@@ -355,21 +293,12 @@ def standing_text(standing: AnswerStanding) -> str:
     return f"{words}, {standing.own}" if standing.own else words
 
 
-register.filter("all_in", all_in)
-
-
 @register.filter
 def reason_text(role: Role) -> str:
     """Return a role that gives a right, and where it comes from."""
     where = " of every workflow" if role.everywhere else ""
     source = " as superuser" if role.superuser else f" by group {role.group}" if role.group else ""
     return f"{role.name}{where}{source}"
-
-
-@register.simple_tag(name="service_names")
-def names_of_service_accounts() -> frozenset[str]:
-    """Return the names of service accounts, to mark them among people (one query)."""
-    return service_names()
 
 
 @register.filter
