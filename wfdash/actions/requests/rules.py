@@ -18,7 +18,7 @@ from django.db.models import Max, Q
 from django.utils import timezone
 
 from checkpoints.database.clock import SETTLING, database_now
-from checkpoints.database.compiled import FirstValues, Placeholder, insert
+from checkpoints.database.compiled import FirstValues, Literally, Placeholder, insert
 from checkpoints.database.storage import write
 from checkpoints.models import OPEN, Answer, HumanRequest, Rule, RuleUse, SecondLook
 from checkpoints.models.fields import encrypted_for
@@ -287,8 +287,8 @@ def _answer(rule_id: int, found: HumanRequest, value: Json) -> bool:
 
 UNCOMPARED = RuleUse.objects.filter(
     Q(request__answer__by__isnull=False) | Q(request__second_look__at__isnull=False),
+    Literally("kind", "IN ('shadow', 'sample')"),
     agrees__isnull=True,
-    kind__in=("shadow", "sample"),
 )
 """What people have decided, or would have at a second look, and was not compared yet."""
 RULE, ASKED, ACTION = map(Placeholder, ("rule", "asked", "action"))
@@ -383,7 +383,7 @@ def compare_samples(limit: int = 100) -> int:
     rules that have expired. Returns of how many.
     """
     now = database_now()
-    due = [*UNCOMPARED.values_list("rule", flat=True).order_by().distinct()[:limit]]
+    due = [*UNCOMPARED.values_list("rule", flat=True).distinct()[:limit]]
     for rule in Rule.objects.only("tally", "state", "expires"):
         due += [rule.pk] if today(rule, now)["due"] or (rule.state in ACTIVE and rule.expires <= now) else []
     return _comparing.run_each([str(rule) for rule in dict.fromkeys(due)][:limit], _compare)

@@ -39,11 +39,15 @@ MOST_KEPT = 1_000
 AT_ONCE = 20
 NOTHING: Mapping[tuple[str, str], list[Problem]] = {}
 PREFIX = Concat(Value(f"{SIGNAL}:"), "name", Value(":"))
+STORED = Signal.objects.filter(taken__isnull=True)
 RECEIVABLE = HumanRequest.objects.filter(
     OPEN & ~FOR_PEOPLE,
-    Exists(Signal.objects.filter(StartsWith(OuterRef("key"), PREFIX), run=OuterRef("run_id"), taken__isnull=True)),
+    Exists(STORED.filter(StartsWith(OuterRef("key"), PREFIX), run=OuterRef("run_id"))),
+    run__in=STORED.values("run"),
 )
-"""Requests that wait for a signal of which their run has stored one. Those of another name would always be found."""
+"""Requests that wait for a signal of which their run has stored one. Those of another name would always be found; runs
+with stored signals are fewer than open requests.
+"""
 
 
 def send_signal(
@@ -68,7 +72,7 @@ def send_signal(
         run = lock_run(found)
         if run.phase in OVER:
             raise WrongState(f"The run is {run.phase} and no longer receives signals")
-        if Signal.objects.filter(run=run, taken__isnull=True).count() >= MOST_KEPT:
+        if STORED.filter(run=run).count() >= MOST_KEPT:
             raise WrongState(f"The run already has {MOST_KEPT} unreceived signals")
         pacing.charge(viewer, "signal")
         _match(run)
@@ -138,7 +142,7 @@ def _all_waiting(run_id: str) -> QuerySet[HumanRequest]:
 
 
 def _kept_for(request: HumanRequest) -> QuerySet[Signal]:
-    kept = Signal.objects.filter(run_id=request.run_id, name=name_in(request.key), taken__isnull=True)
+    kept = STORED.filter(run_id=request.run_id, name=name_in(request.key))
     return kept.select_related("by").order_by("at", "id")
 
 
