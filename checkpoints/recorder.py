@@ -58,7 +58,7 @@ class BoundRecorder:
         self.seq = 0
         self.stream = stream
         self.now = clock
-        self._journal = journal
+        self.journal = journal
         self._committed = committed
         self._poll = poll
         self._handed_out: set[tuple[RequestKey, datetime | None]] = set()
@@ -67,7 +67,7 @@ class BoundRecorder:
 
     async def commit(self, commit: Commit) -> None:
         """Store a commit durably; returns only once it is. ``ClaimLost`` ends the drive."""
-        self.seq = await self._journal.commit(commit, claim=self.claim)
+        self.seq = await self.journal.commit(commit, claim=self.claim)
         if self._committed is not None:
             self._committed(self.run, self.seq)
 
@@ -76,7 +76,7 @@ class BoundRecorder:
 
         Counted by the storage where it has such a method beside its claims.
         """
-        take: TakeTurn = getattr(claims_of(self._journal), "take_turn", take_turn_here)
+        take: TakeTurn = getattr(claims_of(self.journal), "take_turn", take_turn_here)
         return await take(name, every)
 
     def handed_out(self, answers: Mapping[RequestKey, Answer]) -> None:
@@ -87,7 +87,7 @@ class BoundRecorder:
         """Return answers that were not handed out yet, waiting without limit for the first."""
         while True:
             self._woken.clear()
-            found = await self._journal.read_answers(self.run)
+            found = await self.journal.read_answers(self.run)
             fresh = {key: a for key, a in found.items() if (key, a.at) not in self._handed_out}
             if fresh or self._interrupted:
                 self._interrupted = False

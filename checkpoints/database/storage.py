@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -188,9 +188,9 @@ class DatabaseStorage(SqlStorage):
         if isinstance(database, SqliteDatabase):
             database.close()
 
-    async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
+    def commit(self, commit: Commit, *, claim: Claim | None = None) -> Coroutine[Any, Any, int]:
         """See ``Journal.commit``. Usage of models gets its cost by the operator's prices."""
-        return await super().commit(priced(commit, getattr(settings, "WFDASH_PRICES", {})), claim=claim)
+        return super().commit(priced(commit, getattr(settings, "WFDASH_PRICES", {})), claim=claim)
 
     async def take(
         self, run: RunId, *, worker: str, ttl: float, head: CheckpointId | None, stopped: bool = False

@@ -524,13 +524,12 @@ def usable(connection: sqlite3.Connection, error: BaseException) -> sqlite3.Conn
 
 def run_and_commit(connection: sqlite3.Connection, job: QueuedScript) -> None:
     """Run a job in the transaction that was begun for it, and commit it; a failure is the job's alone."""
-    run_job(connection, job)
-    if job.error is None:
-        try:
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            job.error = error
-    roll_back(connection)
+    try:
+        job.result = run_script(connection, job.make())
+        connection.execute("COMMIT")
+    except Exception as error:
+        job.error = error
+        roll_back(connection)
 
 
 def roll_back(connection: sqlite3.Connection) -> None:

@@ -208,7 +208,7 @@ class Statements:
         self.answered = say("UPDATE checkpoints_humanrequest SET answered={now} WHERE id=?")
         self.entitle = "" if users is None else say("UPDATE checkpoints_run SET own_title=?, listed=? WHERE id=?")
         sums = ", ".join(f"{name}=coalesce({name},0)+?" for name in rules.USED)
-        self.spend = "" if users is None else say(f"UPDATE checkpoints_run SET {sums} WHERE id=?")
+        self.spend = say(f"UPDATE checkpoints_run SET {sums} WHERE id=?")
         self.supersede = say(
             "UPDATE checkpoints_humanrequest SET closed={now}, closed_as='superseded' WHERE run_id=? AND closed IS NULL"
         )

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -188,14 +188,15 @@ class SqlStorage(ABC):
     async def commit(self, commit: Commit, *, claim: Claim | None = None) -> int:
         """See ``Journal.commit``."""
         check_commit(commit)
-        sync = must_sync(commit)
         try:
             given = await prepare(commit, claim, self._encoder_cache.get(commit.run))
+            database = self._database or self._opened()
+            make = partial(database.scripts.commit, given)
             try:
-                seq = await self._commit(given, sync)
+                seq = await database.write(make, sync=must_sync(commit), shared=True, writer=commit.run)
             except BaseGone:
-                given = await prepare(commit, claim, None)
-                seq = await self._commit(given, sync)
+                self._encoder_cache.forget(commit.run)
+                return await SqlStorage.commit(self, commit, claim=claim)
         except BaseException as error:
             self._encoder_cache.forget(commit.run)
             raise_if_driver_failed(error, self._place)
@@ -343,11 +344,6 @@ class SqlStorage(ABC):
 
     # Internals
 
-    def _commit(self, given: PreparedCommit, sync: bool) -> Awaitable[int]:
-        database = self._database or self._opened()
-        make = partial(database.scripts.commit, given)
-        return database.write(make, sync=sync, shared=True, writer=given.commit.run)
-
     def _with_facts(self, claimed: ClaimedRun) -> Claim:
         claim = claimed.claim
         try:
@@ -399,8 +395,10 @@ async def prepare(commit: Commit, claim: Claim | None, head: CachedEncoding | No
     """Encode a commit, a large one beside the event loop. ``InvalidValue`` if that takes longer than
     ``ENCODE_SECONDS``: no thread can be ended, so that one continues, and nothing of the commit is written.
     """
-    with contextlib.suppress(TooMuchToEncode):
+    try:
         return prepared(commit, claim, head, HERE)
+    except TooMuchToEncode:
+        pass
     try:
         async with asyncio.timeout(ENCODE_SECONDS):
             return await asyncio.to_thread(prepared, commit, claim, head)

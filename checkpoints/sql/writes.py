@@ -149,12 +149,13 @@ class Scripts(ClaimScripts):
             batch.append(insert_events(self.dialect, self.encryptor, commit.run, linked, given.times, seq))
         if commit.effects:
             yield from self._effects(commit, n)
-        if self.sql.entitle and (title := rules.title_in(commit.events)) is not None:
-            # Unlisted, so that the sweep indexes the words of the title.
-            encrypted = self.encryptor.encrypt(title, "run.own_title", commit.run)
-            batch.append((self.sql.entitle, (encrypted, False, commit.run)))
-        if self.sql.spend and (used := rules.all_used(commit.events)) is not None:
-            batch.append((self.sql.spend, (*used, commit.run)))
+        if self.sql.entitle and not ON_RUN.isdisjoint(map(KIND, given.events)):
+            if (title := rules.title_in(commit.events)) is not None:
+                # Unlisted, so that the sweep indexes the words of the title.
+                encrypted = self.encryptor.encrypt(title, "run.own_title", commit.run)
+                batch.append((self.sql.entitle, (encrypted, False, commit.run)))
+            if (used := rules.all_used(commit.events)) is not None:
+                batch.append((self.sql.spend, (*used, commit.run)))
         if commit.standing is not None and commit.standing.phase in rules.TIMED:
             batch.append((self.sql.wake_if_answered, (commit.run, commit.run)))
         if commit.checkpoint is not None and given.encoded is not None:

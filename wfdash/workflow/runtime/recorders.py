@@ -256,7 +256,6 @@ class ClaimingRecorder(BoundRecorder):
 
     def __init__(self, journal: Journal, claims: Claims | None, run: RunId) -> None:
         super().__init__(journal, run)
-        self.journal = journal
         self._claims = claims
         renewer = getattr(claims, "renewer", None)
         self._renewer = renewer if isinstance(renewer, ClaimRenewer) else None
@@ -270,9 +269,9 @@ class ClaimingRecorder(BoundRecorder):
             await self._hold(run_claims.begin(self._claims, self.journal, commit, self._worker))
         elif self.claim is not None and self._renewer is not None:
             with self._renewer.committing(self.claim, ends=commit.standing is not None):
-                await super().commit(commit)
+                self.seq = await self.journal.commit(commit, claim=self.claim)
         else:
-            await super().commit(commit)
+            self.seq = await self.journal.commit(commit, claim=self.claim)
         if commit.checkpoint is not None:
             self._head = commit.checkpoint.id
         if self.claim is not None and commit.standing is not None:

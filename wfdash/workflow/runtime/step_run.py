@@ -73,7 +73,7 @@ class StepRun:
         context = Context(self.ops, self._state, attempt=record.get("attempt", 1))
         value = await self._call([*map({"message": message, "ctx": context}.__getitem__, node.order)])
         await self.ops.check_end()
-        if any(type(one) not in FLAT and is_large(one) for one in (value, *self._state.held)):
+        if any(map(is_large, [one for one in (value, *self._state.held) if type(one) not in FLAT])):
             routes, output, writes = await self._converted_aside(value)
         else:
             routes, output, writes = self._converted(value)
