@@ -76,6 +76,7 @@ class Drive:
         self.graph, self.park_after = graph, park_after
         self.run_id, self.claiming = run, claiming
         self._manager = manager
+        self.now = recorder.now
         self._recorder = recorder  # Asked once what it can: isinstance() of a protocol costs more than a step.
         self._confirm = confirming(recorder)
         self.in_turn = partial(in_turn, recorder)
@@ -129,10 +130,6 @@ class Drive:
     def recheck_idle(self) -> None:
         """Check again which activations are idle."""
         self._wakeup.set()
-
-    def now(self) -> datetime:
-        """The storage's clock."""
-        return self._recorder.now()
 
     def event(self, activation: str, kind: EventKind, data: JsonObject) -> None:
         """Commit an event soon. From any thread."""
@@ -354,7 +351,7 @@ class Drive:
             step=self._step.removesuffix(">") if self._step is not None else None,
             reason=reason,
             label=self._label,
-            created=self._recorder.now(),
+            created=self.now(),
             body={"state": self._moment.state, "position": self._moment.position},
             requests=tuple(self._moment.requests.values()),
             facts={},
