@@ -54,14 +54,15 @@ class BlockingPostgres:
 
     def write(self, make: Callable[[], Script[T]]) -> T:
         """Return the result of a script, run in one transaction, again after a deadlock."""
-        for attempt in range(1, ATTEMPTS + 1):
+        failed = 0
+        while True:
             try:
                 with self._connection() as connection:
                     return run_blocking(connection, make(), flush=self._flush)
             except (errors.DeadlockDetected, errors.SerializationFailure):
-                if attempt == ATTEMPTS:
+                failed += 1
+                if failed == ATTEMPTS:
                     raise
-        raise AssertionError("unreachable")
 
     read = write
 
@@ -199,14 +200,15 @@ class Pools:
         return await self._run_retrying(connections.pool, make, flush)
 
     async def _run_retrying(self, pool: Pool, make: Callable[[], Script[T]], flush: bool) -> T:
-        for attempt in range(1, ATTEMPTS + 1):
+        failed = 0
+        while True:
             try:
                 async with pool.connection() as connection:
                     return await run_script(connection, make(), flush=flush)  # type: ignore[no-any-return]
             except (errors.DeadlockDetected, errors.SerializationFailure):
-                if attempt == ATTEMPTS:
+                failed += 1
+                if failed == ATTEMPTS:
                     raise
-        raise AssertionError("unreachable")
 
     async def aclose_loop(self) -> None:
         """Close the pool of this loop."""

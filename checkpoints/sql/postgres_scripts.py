@@ -273,11 +273,14 @@ async def fetch(connection: Connection, statements: Sequence[Statement]) -> list
 
 async def _fetched(connection: Connection, statements: Sequence[Statement]) -> list[Rows]:
     names, most = ({}, 0) if connection.names is None else (connection.names, MAX_PREPARED)
-    given = [(sql, [TEXT_OF[type(value)](value) for value in params]) for sql, params in statements]
+    given = [
+        (sql, [TEXT_OF[type(value)](value) for value in params], [type(value) is bytes for value in params])
+        for sql, params in statements
+    ]
     pgconn, prepares = connection.pgconn, set[int]()
     if piped := len(given) > 1 or given[0][0] not in names:
         pgconn.enter_pipeline_mode()
-    for place, (sql, values) in enumerate(given):
+    for place, (sql, values, forms) in enumerate(given):
         if (name := names.get(sql)) is None:
             name = b"step_%d" % connection.prepared if len(names) < most else b""
             connection.prepared += 1
@@ -285,7 +288,7 @@ async def _fetched(connection: Connection, statements: Sequence[Statement]) -> l
             prepares.add(place + len(prepares))
             if name:
                 names[sql] = name
-        pgconn.send_query_prepared(name, values)
+        pgconn.send_query_prepared(name, values, forms)
     if piped:
         pgconn.pipeline_sync()
     try:
@@ -369,5 +372,6 @@ TEXT_OF: dict[type, Callable[[Any], bytes | None]] = {
     float: lambda value: repr(value).encode(),
     datetime: lambda value: value.isoformat().encode(),
     NoneType: lambda value: None,
+    bytes: bytes,
 }
-"""How values go as text."""
+"""How values go as text, and bytes as they are."""

@@ -6,11 +6,11 @@ the rest. Code that writes elsewhere keeps that order, or PostgreSQL detects dea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 from checkpoints import rules
@@ -278,7 +278,8 @@ def select_chunks(dialect: Dialect, count: int) -> str:
 REPAIR = " ON CONFLICT (family, hash) DO UPDATE SET data=excluded.data WHERE checkpoints_chunk.data<>excluded.data"
 """Rewriting a corrupt chunk repairs it."""
 INSERT_ARRAYS = (
-    f"INSERT INTO checkpoints_chunk (family, hash, data) SELECT ?, c.* FROM {{}}unnest(?::text[], ?::bytea[]) c{REPAIR}"
+    "INSERT INTO checkpoints_chunk (family, hash, data) SELECT ?, hash, substring(?::bytea FROM begin FOR size)"
+    f" FROM {{}}unnest(?::text[], ?::int[], ?::int[]) c (hash, begin, size){REPAIR}"
 )
 """PostgreSQL's statement that inserts any number of chunks: family, and ``arrays_of`` them."""
 
@@ -302,10 +303,12 @@ def _insert_chunks(dialect: Dialect, count: int) -> str:
     )
 
 
-def arrays_of(chunks: Mapping[str, bytes]) -> Iterator[str]:
-    """Return the hashes of chunks and their data as PostgreSQL reads arrays."""
+def arrays_of(chunks: Mapping[str, bytes]) -> tuple[Any, ...]:
+    """Return the data of chunks, and as PostgreSQL reads arrays their hashes, and where each begins and its size."""
     names = sorted(chunks)
-    return ("{" + ",".join(one) + "}" for one in (names, [rf"\\x{chunks[name].hex()}" for name in names]))
+    sizes = [len(chunks[name]) for name in names]
+    arrays = names, [*accumulate(sizes, initial=1)][:-1], sizes
+    return b"".join(map(chunks.__getitem__, names)), *(f"{{{','.join(map(str, one))}}}" for one in arrays)
 
 
 @lru_cache(maxsize=512)
