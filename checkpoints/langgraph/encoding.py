@@ -384,12 +384,6 @@ HASH = 20
 """Bytes of a hash."""
 SPLIT = 16
 """Parts in which pieces are looked at that are not all the same."""
-BOUNDARY = bytes(byte >= 0x80 for byte in range(256))
-"""Which bytes may begin a piece: in MessagePack, all that begin a text, a list or a dict; in ASCII text there are none.
-
-Cut there, and not at fixed places, most pieces of a value that grew or shrank are those of the value before.
-"""
-
 HEADERS = {**dict.fromkeys(range(0x80, 0xA0), 1), 0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
 """Bytes that say in MessagePack how many entries a dict or list has, by the first of them.
 
@@ -485,13 +479,16 @@ def cut(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[str,
     if at == 0 < end and (ahead := HEADERS.get(data[0], end)) < end:
         yield "", 0, ahead
         at = ahead
-    if end - at > MOST:
-        marks, start = data[at:end].translate(BOUNDARY), at
-        while end - at > MOST:
-            found = marks.find(1, at - start + LEAST, at - start + MOST)
-            following = start + found if found >= 0 else at + MOST
-            yield "", at, following
-            at = following
+    # In MessagePack bytes from 0x80 on begin a text, a list or a dict, and ASCII has none. Cut there, and not at fixed
+    # places, most pieces of a value that grew or shrank are those of the value before.
+    while end - at > MOST:
+        following = at + MOST
+        try:
+            data[at + LEAST : following].decode("ascii")
+        except UnicodeDecodeError as first:
+            following = at + LEAST + first.start
+        yield "", at, following
+        at = following
     if at < end:
         yield "", at, end
 
