@@ -7,11 +7,13 @@ from base64 import b64decode, b64encode
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import accumulate
 from sys import getsizeof
 from threading import Lock
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from checkpoints.content.canonical_json import dumps, loads
 from checkpoints.content.chunks import digest
@@ -23,7 +25,7 @@ LACKING = "the stored checkpoint lacks its parts: choose an older one"
 FORMAT = 1
 """Of the rows' contents."""
 INLINE = 4096
-"""Bytes of values up to which a checkpoint has them all in its row."""
+"""Bytes up to which a checkpoint has all values in its row but those that are chunks already."""
 HEADS = 1024
 """Namespaces of which the newest checkpoint is remembered, at most."""
 BYTES = 64 * 1024 * 1024
@@ -64,6 +66,8 @@ class Heads:
 
     def __init__(self, *, most: int = HEADS, most_bytes: int = BYTES) -> None:
         self._found: OrderedDict[tuple[str, str], StoredHead] = OrderedDict()
+        self.coming = WeakValueDictionary[tuple[str, str], Future[bool]]()
+        """Checkpoints that are being stored: until they are remembered or forgotten."""
         self._lock = Lock()
         self._size = 0
         self._most = most
@@ -140,7 +144,7 @@ def encode(
             typed[name] = typed_of(dump, name, value)
     rest = dump({key: value for key, value in checkpoint.items() if key != "channel_values"})
     size = sizes(typed.values()) + sum(channel.size for channel in channels.values()) + len(rest[1])
-    inline = size <= INLINE
+    inline = size - sum(channel.size for channel in channels.values() if channel.chunks) <= INLINE
     for name, value in typed.items():
         channels[name] = _as_a_whole(value, versions.get(name), made, stored.get(name), inline=inline)
     content = {

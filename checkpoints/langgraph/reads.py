@@ -336,7 +336,6 @@ class ThreadStatements:
         self.drop_checkpoints = say(f"DELETE FROM {CHECKPOINT} WHERE thread_id=?")
         self.drop_thread = say(f"DELETE FROM {THREAD} WHERE id=?")
         self.drop_chunks = say("DELETE FROM checkpoints_chunk WHERE family=?")
-        self.hashes = say("SELECT hash FROM checkpoints_chunk WHERE family=?")
         self.rebind = say(f"UPDATE {CHECKPOINT} SET parent=NULL, turn=?, body=? WHERE id=?")
         self.copies = []
         for table, (_, *columns) in ((CHECKPOINT, (*CHECKPOINT_KEY, *ROW)), (WRITE, (*WRITE_KEY, *WRITTEN))):

@@ -225,8 +225,8 @@ class DjangoSaver(BaseCheckpointSaver[Any]):
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Return a version after the current one: a number, or in the form that other savers gave it."""
         if isinstance(current, str):
-            count, _, rest = current.partition(".")
-            return f"{int(count) + 1:0{len(count)}}.{rest}" if rest else f"{int(count) + 1:0{len(count)}}"
+            count, dot, rest = current.partition(".")
+            return f"{int(count) + 1:0{len(count)}}{dot}{rest}"
         return super().get_next_version(current, channel)
 
     @property

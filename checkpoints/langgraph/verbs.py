@@ -39,7 +39,6 @@ from checkpoints.langgraph.encoding import (
     Heads,
     StoredChannel,
     StoredHead,
-    Typed,
     encode,
     encode_writes,
     extent,
@@ -115,8 +114,7 @@ class Access:
 
         ``Conflict`` for one that writes inside of a transaction.
         """
-        self._look_around(call)
-        with self._reporting():
+        with self._reporting(call):
             database = self._opened()
             if call.writes:
                 make = partial(call.verb, self._scripts)
@@ -125,8 +123,7 @@ class Access:
 
     def run_blocking(self, call: DatabaseCall) -> Any:
         """Return the result of a script, in this thread: where it writes, in a transaction of its own. ``Conflict``."""
-        self._look_around(call)
-        with self._reporting():
+        with self._reporting(call):
             blocking = self._opened_blocking()
             return (blocking.write if call.writes else blocking.read)(partial(call.verb, self._scripts))
 
@@ -148,8 +145,16 @@ class Access:
         self._close_blocking()
 
     @contextlib.contextmanager
-    def _reporting(self) -> Iterator[None]:
-        """Return a context manager that raises ``StorageFailed`` for an error of the driver."""
+    def _reporting(self, call: DatabaseCall) -> Iterator[None]:
+        """Return a context manager that raises ``StorageFailed`` for an error of the driver.
+
+        It notes the connection of a caller that reads. ``Conflict`` for one that writes inside of a transaction.
+        """
+        if not call.writes:
+            caller.set(connections[self.using])
+        for connection in (connections[self.using], caller.get()) if call.writes else ():
+            if connection is not None and connection.in_atomic_block and connection.alias == self.using:
+                raise Conflict(WITHIN, database=self.using)
         try:
             yield
         except Exception as error:
@@ -173,15 +178,6 @@ class Access:
             if self._blocking is None:
                 self._blocking = open_blocking(connections[self.using])
             return self._blocking
-
-    def _look_around(self, call: DatabaseCall) -> None:
-        """Note the connection of a caller that reads. ``Conflict`` for one that writes inside of a transaction."""
-        if not call.writes:
-            caller.set(connections[self.using])
-            return
-        for connection in (connections[self.using], caller.get()):
-            if connection is not None and connection.in_atomic_block and connection.alias == self.using:
-                raise Conflict(WITHIN, database=self.using)
 
 
 def open_blocking(connection: BaseDatabaseWrapper) -> BlockingSqlite | BlockingPostgres:
@@ -256,29 +252,32 @@ class Verbs:
         before = place_of(config)
         place = before._replace(checkpoint=checked("checkpoint id", str(checkpoint["id"]), NAME))
         known = metadata_of(get_serializable_checkpoint_metadata(config, metadata))
+        coming = self._heads.coming[place[:2]] = Future()
         for head in (self._heads.get(place), None):
-            encoded = encode(checkpoint, changed, self._serde.dumps_typed, head, before.checkpoint, apart=self._apart)
-            given = PreparedPut(place=place, parent=before.checkpoint, metadata=known, encoded=encoded, hint=head)
             try:
+                encoded = encode(
+                    checkpoint, changed, self._serde.dumps_typed, head, before.checkpoint, apart=self._apart
+                )
+                given = PreparedPut(place=place, parent=before.checkpoint, metadata=known, encoded=encoded, hint=head)
                 stored = yield from self._store(given, (), self._company.take(place))
             except BaseGone:
                 continue
             except BaseException:
                 self._heads.forget(place)
+                coming.set_result(False)
                 raise
             break
         self._heads.put(
             place,
             StoredHead(
-                thread=stored.thread,
-                family=stored.family,
-                row=stored.row,
+                **stored._asdict(),
                 turn=encoded.turn,
                 checkpoint=str(place.checkpoint),
                 channels=encoded.channels,
                 chunks=encoded.all_chunks,
             ),
         )
+        coming.set_result(True)
         return config_of(config["configurable"]["thread_id"], place.ns, str(place.checkpoint))
 
     def put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str) -> Verb[None]:
@@ -293,13 +292,20 @@ class Verbs:
         ]
         if not typed:
             return
-        head = self._heads.get(place)
+        # The first checkpoint of a thread is stored while its input is written, which has the same chunks.
+        if (head := self._heads.get(place)) is None and (coming := self._heads.coming.get(place[:2])):
+            yield Wait(coming, None)
+            head = self._heads.get(place)
         given = PreparedWrites(place=place, task=task, path=path, encoded=encode_writes(typed, head), hint=head)
         # A question to people is followed by no checkpoint.
         waits = self._company.expected and any(idx >= 0 for idx, _, _ in typed)
         if not (waits and (yield from self._stored_in_company(given))):
             with self._company.without(given):
-                yield from self._store_alone(given, typed)
+                try:
+                    yield from self._store(None, [given], ())
+                except BaseGone:
+                    full = replace(given, encoded=encode_writes(typed, None), hint=None)
+                    yield from self._store(None, [full], ())
 
     def _stored_in_company(self, given: PreparedWrites) -> Verb[bool]:
         """Wait for a checkpoint or other writes of the namespace, and return whether the writes were stored."""
@@ -319,13 +325,6 @@ class Verbs:
         except BaseGone:
             return False
         return True
-
-    def _store_alone(self, given: PreparedWrites, typed: Sequence[tuple[int, str, Typed]]) -> Verb[None]:
-        try:
-            yield from self._store(None, [given], ())
-        except BaseGone:
-            full = replace(given, encoded=encode_writes(typed, None), hint=None)
-            yield from self._store(None, [full], ())
 
     def _store(
         self, put: PreparedPut | None, writes: Sequence[PreparedWrites], company: Sequence[WaitingWrites]
@@ -403,14 +402,11 @@ class Verbs:
     def delta_history(self, config: RunnableConfig, channels: Sequence[str]) -> Verb[Mapping[str, DeltaChannelHistory]]:
         """Return what the values of channels are made of."""
         place, names = place_of(config), [*dict.fromkeys(channels)]
-        found: DeltaHistory | None = None
-        if names:
-            found = yield DatabaseCall(lambda s: s.history(place, names))
-        history: dict[str, DeltaChannelHistory] = {}
+        found: DeltaHistory | None = yield DatabaseCall(lambda s: s.history(place, names))
+        history: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in names}
+        if found is None:
+            return history
         for name in names:
-            history[name] = {"writes": []}
-            if found is None:
-                continue
             history[name]["writes"] = [
                 (write.task, write.channel, self._load(write.stored, found.chunks)) for write in found.writes_to(name)
             ]
@@ -454,9 +450,7 @@ class Verbs:
         alone = survey.removal.everything and survey.relatives == [survey.thread]
         for thread in () if alone else survey.relatives:
             for table in ROOTS:
-                after = yield DatabaseCall(
-                    partial(ThreadPruning.mark, survey=survey, thread=thread, table=table, after=0)
-                )
+                after = -1
                 while after:
                     mark = partial(ThreadPruning.mark, survey=survey, thread=thread, table=table, after=after)
                     after = yield DatabaseCall(mark)

@@ -424,7 +424,7 @@ class ThreadPruning(ThreadWrites):
             return None
         thread, family = rows[0]
         # Chunks first: those of later writes are not in the survey, so they stay.
-        hashes, relatives = yield [(self.threads.hashes, (family,)), (self.threads.relatives, (family,))]
+        hashes, relatives = yield [(self.sql.hashes, (family,)), (self.threads.relatives, (family,))]
         removal = yield from choose(thread, family)
         return ThreadSurvey(
             key=key,
