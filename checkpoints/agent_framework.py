@@ -90,13 +90,13 @@ class CheckpointStorage:
 
         ``WorkflowCheckpointException`` if it cannot be encoded, or not be decoded again with the types allowed.
         """
-        body = encode(checkpoint, self._allowed)
         run = self.run_of_workflow(checkpoint.workflow_name)
         try:
+            body = encode(checkpoint, self._allowed)
             async with self._turn(run):
                 await self._append(run, checkpoint, body)
-        except (CheckpointsError, ValueError) as error:
-            text = f"Checkpoint {checkpoint.checkpoint_id} cannot be stored: {error}"
+        except Exception as error:
+            text = f"Checkpoint {checkpoint.checkpoint_id} cannot be stored: {type(error).__name__}: {error}"
             raise WorkflowCheckpointException(text) from error
         return checkpoint.checkpoint_id
 
@@ -306,14 +306,10 @@ OURS = ("agent_framework.", "agent_framework_orchestrations.", "openai.types.")
 
 
 def encode(checkpoint: WorkflowCheckpoint, allowed: frozenset[str]) -> JsonObject:
-    """Return the body. ``WorkflowCheckpointException`` for what cannot be encoded, or not be decoded again."""
-    try:
-        fields = encoded(checkpoint.to_dict(), _finder(allowed))
-        # Two levels: a value that has not changed is not stored again.
-        return {"state": fields.pop("state"), "position": fields}
-    except Exception as error:
-        text = f"Checkpoint {checkpoint.checkpoint_id} cannot be stored: {type(error).__name__}: {error}"
-        raise WorkflowCheckpointException(text) from error
+    """Return the body. Any exception for what cannot be encoded, or not be decoded again."""
+    fields = encoded(checkpoint.to_dict(), _finder(allowed))
+    # Two levels: a value that has not changed is not stored again.
+    return {"state": fields.pop("state"), "position": fields}
 
 
 def decode(body: JsonObject, allowed: frozenset[str]) -> WorkflowCheckpoint:
