@@ -76,7 +76,6 @@ from wfdash.web.pages.site.list_page import (
     search_context,
     views_context,
 )
-from wfdash.web.pages.ui.event_text import status_sentence
 from wfdash.web.pages.ui.fragments import csv_text, harmless, respond
 
 MAX_EXPORTED_RUNS = 100_000
@@ -310,21 +309,15 @@ MOST_NEW = 100
 
 @frozen
 class ListedRun:
-    """A run as a row shows it. ``marks``: how people changed its course; ``whom``: who has to answer.
+    """A run as a row shows it. ``name``: what it is called; ``marks``: how people changed its course.
 
     ``fields``: values of its input and output.
     """
 
     run: RunRow
-    words: str
-    title: str
+    name: str
     marks: tuple[str, ...]
     fields: tuple[FieldCell, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return self.run.title or self.title
 
 
 @frozen
@@ -379,8 +372,7 @@ def listed_runs(viewer: Viewer, rows: Sequence[RunRow], fields: Sequence[ColumnF
     return [
         ListedRun(
             run=run,
-            words=status_sentence(run),
-            title=catalog.title_of(run.workflow),
+            name=run.title or catalog.title_of(run.workflow),
             marks=(*filter(None, run.altered.split(",")), *(("forked",) if run.forked else ())),
             fields=cells_of(fields, values.get(run.id, {})),
         )
