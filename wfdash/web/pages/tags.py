@@ -13,7 +13,6 @@ from typing import Any
 from django import template
 from django.conf import settings
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from wfdash.access.viewer import AddressedQuestion, AnswerStanding, Role, all_in
@@ -30,13 +29,11 @@ from wfdash.web.pages.ui.card import CardView
 from wfdash.web.pages.ui.charts import duration_or_dash
 from wfdash.web.pages.ui.diff.lines import DiffLine, TextRun, ValueChange, diff_values, grouped
 from wfdash.web.pages.ui.diff.unified import MAX_FILES, FileDiff, parse_unified
-from wfdash.web.pages.ui.drawing import Drawing
-from wfdash.web.pages.ui.forms.form import FormView
 from wfdash.web.pages.ui.fragments import draw_icon, draw_risk, render_event_row
 from wfdash.web.pages.ui.json_value import pretty, render_value
 from wfdash.web.pages.ui.markup import highlight, render_markdown
 from wfdash.web.pages.ui.parts import MAX_CELL, MAX_ROWS, read_table
-from wfdash.web.pages.ui.time_html import draw_moment, draw_recorded, draw_time, draw_zone
+from wfdash.web.pages.ui.time_html import draw_moment, draw_recorded, draw_time, draw_zone, format_html
 
 register = template.Library()
 FILTERS: dict[str, Any] = {
@@ -182,18 +179,12 @@ def query_set(context: template.Context, name: str, value: Any) -> str:
 
 
 @register.inclusion_tag("components/page_links.html")
-def page_links(older: str = "", newer: str = "", onward: str = "Older") -> dict[str, str]:
-    """Return links to the neighbouring pages of a keyset-paged list; empty addresses leave the link out.
+def page_links(older: str = "", onward: str = "Older") -> dict[str, str]:
+    """Return the link to the next page of a keyset-paged list; an empty address leaves it out.
 
     ``onward`` is what the next page is called: that of a list of what is to come has later entries.
     """
-    return {"older": older, "newer": newer, "onward": onward}
-
-
-@register.inclusion_tag("components/form.html")
-def schema_form(form: FormView) -> dict[str, FormView]:
-    """Return the fields of a form and its error summary; the page provides the ``<form>`` tag and the buttons."""
-    return {"form": form}
+    return {"older": older, "onward": onward}
 
 
 @register.filter
@@ -249,12 +240,6 @@ def decision_card(context: template.Context, card: CardView) -> dict[str, Any]:
     """Return the whole decision card with its own ``<form>``."""
     around = ("authors", "csrf_token", "here", "item", "nested")
     return {"card": card} | {name: context.get(name) for name in around}
-
-
-@register.inclusion_tag("components/graph.html")
-def graph(drawing: Drawing, label: str = "", *, tools: bool = False) -> dict[str, Any]:
-    """Return a laid-out graph as SVG with a list for screen readers. ``tools``: it can be zoomed, and has a legend."""
-    return {"graph": drawing, "label": label, "tools": tools}
 
 
 NEEDS = {

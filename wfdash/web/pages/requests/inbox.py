@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from checkpoints.errors import Unreadable
@@ -70,7 +70,7 @@ from wfdash.web.pages.site.list_page import (
 )
 from wfdash.web.pages.ui.event_text import past, step_label
 from wfdash.web.pages.ui.fragments import RISKS, draw_icon, respond
-from wfdash.web.pages.ui.time_html import draw_time
+from wfdash.web.pages.ui.time_html import draw_time, format_html
 
 # What is done with the requests that are selected in the inbox: decided together, or assigned.
 

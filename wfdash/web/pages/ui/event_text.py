@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from checkpoints.events import KINDS, EventKind
@@ -20,7 +20,7 @@ from wfdash.queries.runs.listing import RunRow
 from wfdash.queries.runs.logs import LEVELS
 from wfdash.questions.choices import name_in
 from wfdash.records.runs import LogLineRecord
-from wfdash.web.pages.ui.time_html import draw_moment
+from wfdash.web.pages.ui.time_html import draw_moment, format_html
 from wfdash.web.pages.ui.times import duration, exact, money, number
 
 # A line of a log as HTML, with the hits of a search marked. In Python: no space may come between parts of its text.

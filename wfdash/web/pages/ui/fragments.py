@@ -15,7 +15,7 @@ from zipfile import ZipFile
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from checkpoints.records import Pairs, frozen
@@ -25,7 +25,7 @@ from wfdash.queries.history import created_at, plain, traceless, workflow_by_run
 from wfdash.queries.unreadable import masked_data
 from wfdash.web.pages.ui.event_text import describe, icon_of, tone_of
 from wfdash.web.pages.ui.json_value import pretty
-from wfdash.web.pages.ui.time_html import draw_moment
+from wfdash.web.pages.ui.time_html import draw_moment, format_html
 
 # Links from pages to the documentation, where the installation says at which address that is served.
 

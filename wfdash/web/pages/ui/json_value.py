@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from checkpoints.records import frozen
 from wfdash.domain.json_patch import escape
 from wfdash.domain.labels import escaped, visible
 from wfdash.values.display import OPAQUE
+from wfdash.web.pages.ui.time_html import format_html
 from wfdash.web.pages.ui.times import counted, number
 
 MAX_DEPTH = 40

@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import nh3
-from django.utils.html import escape, format_html
+from django.utils.html import escape
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
@@ -35,6 +35,7 @@ from pygments.token import STANDARD_TYPES
 
 from checkpoints.records import frozen
 from wfdash.domain.labels import is_deceiving, visible
+from wfdash.web.pages.ui.time_html import format_html
 from wfdash.web.pages.ui.times import counted
 
 

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -21,6 +20,7 @@ from wfdash.domain.labels import visible
 from wfdash.installation.workflow_sources import SourceFile
 from wfdash.queries.workflows import code_of, frames_in
 from wfdash.web.pages.ui.markup import TextCache
+from wfdash.web.pages.ui.time_html import format_html
 from wfdash.web.pages.ui.times import counted
 
 MAX_WHOLE_LINES = 500

@@ -1,17 +1,29 @@
-"""``<time>`` elements, and whether a browser has chosen dates over relative times."""
+"""HTML drawn in Python, ``<time>`` elements, and whether a browser has chosen dates over relative times."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import datetime
+from datetime import datetime, tzinfo
+from html import escape
+from typing import Any
 
 from django.utils import timezone
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from wfdash.web.pages.ui import times
+
+
+def format_html(form: str, *parts: Any, **named: Any) -> SafeString:
+    """Return HTML with these parts, escaped but for what is HTML: Django's own takes three times as long."""
+    ready = {name: _escaped(part) for name, part in named.items()}
+    return SafeString(form.format(*map(_escaped, parts), **ready))
+
+
+def _escaped(part: Any) -> str:
+    return part if isinstance(part, SafeString) else escape(str(part))
+
 
 _absolute: ContextVar[bool] = ContextVar("wfdash_absolute_times", default=False)
 
@@ -40,7 +52,7 @@ def draw_time(at: datetime | None, *, due: bool = False, since: bool = False, cl
         return SafeString("—")
     zone, mark = timezone.get_current_timezone(), "data-clock" if clock else "data-relative"
     marks = f"{mark}{' data-due' if due else ''}{' data-since' if since else ''}"
-    words = times.clock(at, zone) if clock else _words(at, since=since)
+    words = times.clock(at, zone) if clock else _words(at, zone, since=since)
     # Not format_html: a list has a hundred of them, and no part is text of others.
     return SafeString(f'<time datetime="{at.isoformat()}" title="{times.exact(at, zone)}" {marks}>{words}</time>')
 
@@ -67,8 +79,7 @@ def draw_zone(*, lists: bool = False) -> SafeString:
     return format_html('<span class="zone" data-zone{} title="{}">{}</span>', marks, name, words)
 
 
-def _words(at: datetime, *, since: bool) -> str:
-    zone = timezone.get_current_timezone()
+def _words(at: datetime, zone: tzinfo, *, since: bool) -> str:
     if since:
         return times.since(at, zone=zone)
     return times.to_second(at, zone) if are_absolute() else times.relative(at, zone=zone)
