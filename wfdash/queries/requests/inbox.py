@@ -222,8 +222,14 @@ def request_to_answer(viewer: Viewer, run_id: str) -> str:
     """Return the id of a run's open request that this person should answer first, or an empty string (one query)."""
     if not viewer.may_anywhere("answer"):
         return ""
-    rows = HumanRequest.objects.filter(in_tab(viewer, "mine"), run_id=run_id)
-    return str(rows.order_by(F("due").asc(nulls_last=True), "created", "id").values_list("id", flat=True).first() or "")
+    return "".join(open_for(viewer).first(run=run_id) or ())
+
+
+@compiled_rows
+def open_for(viewer: Viewer) -> QuerySet[Any, Any]:
+    """Return the query of the open request of a ``run`` that this person should answer first."""
+    rows = HumanRequest.objects.filter(tab_filter(viewer, "mine"), run_id=Placeholder("run"))
+    return rows.order_by(F("due").asc(nulls_last=True), "created", "id").values_list("id")[:1]
 
 
 def _visible(viewer: Viewer) -> Q:
