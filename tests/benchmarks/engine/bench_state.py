@@ -2,7 +2,7 @@
 
 Measured against the same chain with 1 KB of state, against the floor (bare ``sqlite3`` that commits as many bytes in as
 many rows) and, where it is installed, against LangGraph's SQLite savers with an ordinary channel and with its
-DeltaChannel. Also: bytes written per step, their growth with the number of steps, and what compression would save.
+DeltaChannel. Also: bytes written per step, and their growth with the number of steps.
 """
 
 from __future__ import annotations
@@ -13,14 +13,10 @@ import sqlite3
 import sys
 import tempfile
 import time
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checkpoints.sql import statements, writes
 from tests.benchmarks.peers.peer import Peer
 from tests.benchmarks.world import Report, fresh_django, median
 from wfdash.workflow.runtime.recorders import OwnRecorder
@@ -115,65 +111,6 @@ def floor_seconds(path: Path, written: Written) -> float:
     return elapsed
 
 
-def build_prose(steps: int) -> Any:
-    """Return the chain with English text in its state, which shrinks as people's documents do."""
-    from wfdash.workflow import Context, Workflow
-
-    chain = Workflow("bench_prose", title="Prose")
-    text = "".join(path.read_text() for path in sorted(Path("docs").glob("*.md")))
-
-    async def fill(i: int, ctx: Context) -> int:
-        for key in range(KEYS):
-            at = key * 997 % (len(text) - 5000)
-            ctx.state[f"key {key:03d}"] = text[at : at + 5000]
-        return i
-
-    async def change(i: int, ctx: Context) -> int:
-        key, at = f"key {i * 7 % KEYS:03d}", i * 331 % (len(text) - 1000)
-        ctx.state[key] = text[at : at + 1000] + ctx.state[key][1000:]
-        return i + 1
-
-    step = chain.step(name="fill", start=True)(fill)
-    for place in range(steps):
-        step = chain.step(name=f"s{place:03d}", after=step)(change)
-    return chain
-
-
-@contextmanager
-def compressed() -> Iterator[None]:
-    """Write chunks as zlib makes them at level 1; no one reads them here."""
-    plain = statements.insert_chunks
-
-    def insert(dialect: Any, family: str, chunks: Mapping[str, bytes]) -> Any:
-        return plain(dialect, family, {key: zlib.compress(data, 1) for key, data in chunks.items()})
-
-    vars(writes)["insert_chunks"] = insert
-    try:
-        yield
-    finally:
-        vars(writes)["insert_chunks"] = plain
-
-
-async def compare_compression(database: Path, report: Report) -> None:
-    """Add what compressing chunks would save and cost, over whole steps on English text."""
-    from checkpoints.database.storage import DatabaseStorage
-
-    storage, chain = DatabaseStorage(), build_prose(STEPS)
-    ratios: list[float] = []
-    sizes: dict[str, int] = {}
-    for _ in range(ROUNDS):
-        seconds = {}
-        for name, way in (("plain", nullcontext), ("small", compressed)):
-            with way():
-                seconds[name] = await seconds_of_steps(chain, storage)
-                _, run = await run_chain(chain, storage)
-            sizes[name] = read_written(database, run, STEPS).bytes
-        ratios.append(seconds["small"] / seconds["plain"])
-    await storage.aclose()
-    report.note("content, zlib level 1 / plain, English text", f"{sizes['small'] / sizes['plain']:.2f} x")
-    report.note("time of a step, zlib level 1 / plain", f"{median(ratios):.2f} x")
-
-
 @dataclass(kw_only=True)
 class Round:
     """Seconds, measured one right after the other."""
@@ -212,7 +149,6 @@ async def measure(database: Path, folder: Path, peer: Peer, report: Report) -> N
         await storage.aclose()
     fill_bytes(report, steps, longer.bytes - base.bytes)
     fill_rates(report, rounds)
-    await compare_compression(database, report)
 
 
 def fill_bytes(report: Report, steps: Written, longer: int) -> None:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from agent_framework import Executor, FileCheckpointStorage, Workflow, WorkflowBuilder, WorkflowContext, handler
 
@@ -34,17 +35,16 @@ class Step(Executor):
             await ctx.send_message(i + 1)
 
 
-def build_chain(steps: int, folder: Path) -> Workflow:
+def build_chain(steps: int, storage: Any) -> Workflow:
     """Return two executors that take turns, ``steps`` times."""
     ping, pong = Step("ping", steps), Step("pong", steps)
-    storage = FileCheckpointStorage(folder)
     builder = WorkflowBuilder(start_executor=ping, checkpoint_storage=storage, max_iterations=steps + 10)
     return builder.add_edge(ping, pong).add_edge(pong, ping).build()
 
 
 async def rate(folder: Path, steps: int, runs: int) -> float:
     """Steps per second of ``runs`` workflows at once, each with a folder of its own."""
-    chains = [build_chain(steps, folder / str(run)) for run in range(runs)]
+    chains = [build_chain(steps, FileCheckpointStorage(folder / str(run))) for run in range(runs)]
     started = time.perf_counter()
     await asyncio.gather(*(chain.run(0) for chain in chains))
     return steps * runs / (time.perf_counter() - started)
