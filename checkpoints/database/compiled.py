@@ -15,7 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, F, Field, Lookup, Model, Q, QuerySet, Value
 from django.db.models.constants import OnConflict
 from django.db.models.expressions import RawSQL
-from django.db.models.query import ModelIterable, get_related_populators
+from django.db.models.query import ModelIterable, ValuesIterable, get_related_populators
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
@@ -378,24 +378,23 @@ def one_parameter(values: Collection[str], used: BaseDatabaseWrapper) -> Any:
 
 def compiled_rows(build: Callable[..., QuerySet[Any, T]]) -> Callable[..., RowStatement[T]]:
     """Decorate a function that returns a query of rows so that it returns the query's statement, kept per arguments as
-    by ``compiled``. Model rows may have ``select_related`` and annotations; those of ``values_list`` are tuples.
+    by ``compiled``. Model rows may have ``select_related`` and annotations; of ``values`` they are dicts, else tuples.
     """
 
     def as_sql(rows: Any) -> RowStatement[T]:
-        models = issubclass(rows._iterable_class, ModelIterable)
         compiler = rows.query.get_compiler(using := alias())
         try:
             sql, params = compiler.as_sql()
         except EmptyResultSet:
             return RowStatement(sql="")
-        return RowStatement(sql=sql, params=tuple(params), read=_reader_of(compiler, using, models=models))
+        return RowStatement(sql=sql, params=tuple(params), read=_reader_of(compiler, using, rows._iterable_class))
 
     return _kept(build, as_sql)
 
 
-def _reader_of(compiler: SQLCompiler, using: str, *, models: bool) -> Reader[Any]:
-    """Return what makes of a row what the queryset would: an instance, or a tuple."""
-    select, found = compiler.select or [], compiler.klass_info
+def _reader_of(compiler: Any, using: str, kind: type) -> Reader[Any]:
+    """Return what makes of a row what the queryset would: an instance, a dict or a tuple."""
+    select, found = compiler.select, compiler.klass_info
     converters = tuple(
         (place, *pair) for place, pair in compiler.get_converters([column[0] for column in select]).items()
     )
@@ -407,7 +406,9 @@ def _reader_of(compiler: SQLCompiler, using: str, *, models: bool) -> Reader[Any
                 values[place] = convert(values[place], expression, used)
         return values
 
-    if found is None or not models:
+    if kind is ValuesIterable:
+        return lambda row, used: dict(zip(compiler.query.selected, converted(row, used), strict=True))
+    if kind is not ModelIterable:
         return lambda row, used: tuple(converted(row, used))
     # As Django's ModelIterable does it for each row.
     model, fields = found["model"], found["select_fields"]

@@ -147,8 +147,10 @@ def read_inbox(
     The answered tab is newest answer first. ``Invalid`` for an invalid filter.
     """
     order = _order(tab, sort)
-    places = _sort_keys(viewer, tab, text, order)
-    found = list(places.filter(order.after(order.place(cursor)))[: limit + 1])
+    if text or cursor:
+        found = list(_sort_keys(viewer, tab, text, order).filter(order.after(order.place(cursor)))[: limit + 1])
+    else:
+        found = list(first_keys(viewer, tab, order, limit + 1).all())
     more = order.cursor(found[limit - 1]) if len(found) > limit else ""
     return Page.trusted(items=_rows_of(viewer, [place["id"] for place in found[:limit]]), next=more)
 
@@ -244,6 +246,10 @@ def _order(tab: str, sort: str) -> KeysetOrder:
 def _sort_keys(viewer: Viewer, tab: str, text: str, order: KeysetOrder) -> QuerySet[Any, dict[str, Any]]:
     rows = HumanRequest.objects.filter(in_tab(viewer, tab), filter_requests(viewer, text))
     return _sorted_keys(rows, tab, order)
+
+
+first_keys = compiled_rows(lambda viewer, tab, order, most: _sort_keys(viewer, tab, "", order)[:most])
+"""Returns the query of where the first requests of a tab stand."""
 
 
 def _place_of(viewer: Viewer, request_id: str, tab: str, order: KeysetOrder) -> dict[str, Any] | None:
