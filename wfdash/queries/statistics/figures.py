@@ -389,7 +389,7 @@ def read_operations(
         unanswerable=oldest_requests(unanswerable),
         unanswerable_count=stranded,
         workers=_workers(running),
-        backlog=_backlog(viewer, Scope(mine=mine, every=viewer.may("operate", EVERY)), now, running),
+        backlog=_backlog(viewer, Scope(mine=mine, every=viewer.may("operate", EVERY)), now),
         late=late_schedules(mine),
     )
 
@@ -441,19 +441,19 @@ def _held(mine: Q) -> QuerySet[Run]:
     return Run.objects.filter(mine, phase=Phase.PAUSED.value, acted_by="").order_by("-created", "-id")
 
 
-Busy = tuple[str, str, str, datetime, str]
-"""Run, workflow, worker, latest commit and phase of a run that a worker has now."""
+Busy = tuple[str, str, str, datetime]
+"""Run, workflow, worker and latest commit of a run that a worker has now."""
 
 
 def _running(mine: Q) -> list[Busy]:
     runs = Run.objects.filter(mine, pk=OuterRef("run_id"))
     claims = Claim.objects.filter(Exists(runs), expires__gt=Now(), epoch__gte=F("run__epoch"))
-    columns = ("run_id", "run__workflow", "worker", "run__updated", "run__phase")
+    columns = ("run_id", "run__workflow", "worker", "run__updated")
     return list(claims.order_by("run__updated").values_list(*columns)[:MOST_CLAIMS])
 
 
 def _stuck(viewer: Viewer, running: Iterable[Busy], now: datetime) -> tuple[SilentRun, ...]:
-    silent = silences({run: workflow for run, workflow, _, updated, _ in running if now - updated > LEAST_STUCK}, now)
+    silent = silences({run: workflow for run, workflow, _, updated in running if now - updated > LEAST_STUCK}, now)
     rows = run_rows(viewer, [*silent][:MOST_RUNS])
     return tuple(
         SilentRun.trusted(run=row, quiet_since=silent[row.id][0], usual=silent[row.id][1] or None) for row in rows
@@ -492,7 +492,7 @@ def _usual(workflows: Iterable[str], now: datetime) -> dict[str, float]:
 
 def _workers(running: Iterable[Busy]) -> tuple[WorkerRecord, ...]:
     commits: defaultdict[str, list[datetime]] = defaultdict(list)
-    for _, _, worker, updated, _ in running:
+    for _, _, worker, updated in running:
         commits[worker].append(updated)
     loads = [
         WorkerRecord.trusted(name=name, runs=len(times), quiet_since=min(times)) for name, times in commits.items()
@@ -500,10 +500,10 @@ def _workers(running: Iterable[Busy]) -> tuple[WorkerRecord, ...]:
     return tuple(sorted(loads, key=lambda load: (-load.runs, load.name)))
 
 
-def _backlog(viewer: Viewer, scope: Scope, now: datetime, running: Iterable[Busy]) -> Backlog:
+def _backlog(viewer: Viewer, scope: Scope, now: datetime) -> Backlog:
     """Return the runs that are ready and no worker's, and how long those started today waited.
 
-    Ready ones are counted in an index, and those of ``running`` subtracted.
+    Ready ones are counted in an index, and the claimed ones, which are few, subtracted.
     """
     total = Total()
     for one in totals_since(scope, now - RECENT, now)[Measure.QUEUE].values():
@@ -511,7 +511,7 @@ def _backlog(viewer: Viewer, scope: Scope, now: datetime, running: Iterable[Busy
     ready = Run.objects.filter(scope.mine, phase=Phase.READY.value).order_by()
     live = Claim.objects.filter(expires__gt=Now())
     known = ready.filter(finished__isnull=True).count()
-    taken = sum(phase == Phase.READY for *_, phase in running)
+    taken = live.filter(Exists(ready.filter(pk=OuterRef("run_id"), epoch__lte=OuterRef("epoch")))).count()
     free = ready.filter(~Exists(live.filter(run=OuterRef("pk"), epoch__gte=OuterRef("epoch"))))
     # No ``updated`` is earlier than its run's ``created``, which has an index: few runs can have an earlier one.
     oldest = free.order_by("created").values_list("updated", flat=True)[:MOST_RUNS]
